@@ -47,6 +47,8 @@ fn two_tables_that_fit_are_both_named_by_every_verb_that_runs_a_model() {
         &["bench", "model", "-p", "1", "--gen", "0"],
         &["chat", "model"],
         &["check", "model"],
+        &["perplexity", "model", "model/config.json"],
+        &["imatrix", "model", "model/config.json", "-o", "imatrix"],
         &["convert", "model", "model.gguf"],
         &["convert", "model", "pruned", "--to", "huggingface", "--prune-layers", "1"],
     ] {

@@ -114,8 +114,9 @@ fn divergences_from_its_base_file_are_those_of_llama_perplexity() {
             want("perplexity/mean"),
             if kind == "F16" { 1e-3 } else { 5e-3 },
         );
-        let spread = want("ratio/error").max(1e-4);
-        assert!((have.ratio.mean - want("ratio/mean")).abs() < spread, "{kind}: {have:?}");
+        // What both round in their own way is about as large as what Q8_0 itself changes.
+        let spread = (2.0 * want("ratio/error")).max(2e-4);
+        assert!((have.ratio.mean - want("ratio/mean")).abs() < spread, "{kind}: {:?}", have.ratio);
         let divergence = want("divergence/mean");
         assert!(
             (have.divergence.mean - divergence).abs() < 2e-5 + share * divergence,

@@ -32,10 +32,10 @@ class Tools:
         mean, error = re.search(ESTIMATE, said).groups()
         return {"mean": float(mean), "error": float(error)}
 
-    def divergence(self, model, base, window):
+    def divergence(self, model, base, window, *more):
         """The figures of --kl-divergence, under the names of `apr perplexity --json`."""
         said = self.complete("Same top p: ", "llama-perplexity", "-m", model, "-c", window, "-b", window, "-t", 1, "--no-warmup", "--kl-divergence",
-                             "--kl-divergence-base", base)
+                             "--kl-divergence-base", base, *more)
         found = {"divergences": {}, "probabilities": {}}
         for name, pattern, factor in ESTIMATES:
             mean, error = re.search(pattern + r"\s*:?\s*(-?[0-9.]+) ± +(-?[0-9.]+)", said).groups()

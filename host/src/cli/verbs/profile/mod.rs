@@ -25,6 +25,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Tokens of the prompt, unless the user says how many.
+const PROMPT: u32 = 512;
+
 /// Show where a model spends its time
 ///
 /// Runs a prompt and an answer of tokens without a pattern, and shows for each
@@ -44,9 +47,9 @@ pub struct Args {
     /// Model: a file, any of its shards, its index, or its folder
     #[arg(value_name = "MODEL")]
     file: PathBuf,
-    /// Number of tokens of the prompt
-    #[arg(short = 'p', long = "prompt", alias = "n-prompt", value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
-    prompt: u32,
+    /// Number of tokens of the prompt [default: 512, or as many as the context has room for]
+    #[arg(short = 'p', long = "prompt", alias = "n-prompt", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    prompt: Option<u32>,
     /// Number of tokens of the answer, 0 for none
     #[arg(long = "gen", alias = "n-gen", value_name = "N", default_value_t = 32)]
     answer: u32,
@@ -83,8 +86,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
     let host = context.host();
     let wishes =
         Wishes { open: &args.open, model: &args.model, wanted: Wanted::Logits, reads: None, writes: None };
-    let tokens = args.prompt.saturating_add(args.answer);
-    let mut loaded = load_without_tokens(&args.file, &wishes, 1, tokens, &host, context)?;
+    let wanted = args.prompt.unwrap_or(PROMPT).saturating_add(args.answer);
+    let mut loaded = load_without_tokens(&args.file, &wishes, 1, wanted, &host, context)?;
+    let left = loaded.runner.context().saturating_sub(args.answer).max(1);
+    let prompt = args.prompt.unwrap_or(PROMPT.min(left));
+    let tokens = prompt.saturating_add(args.answer);
     if tokens > loaded.runner.context() {
         let room = loaded.runner.context();
         let message =
@@ -103,7 +109,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Box<dyn Report>> {
         if let Some(floor) = &floor {
             best = best.min(floor.pass(&team)?);
         }
-        let recordings = once(&mut loaded, &ids, args.prompt)?;
+        let recordings = once(&mut loaded, &ids, prompt)?;
         if repetition > 0 {
             all.push(recordings);
         }

@@ -415,3 +415,29 @@ fn a_kill_at_the_prompt_gives_the_terminal_back() {
     kill_process(Pid::from_child(&terminal.child), Signal::TERM).unwrap();
     assert_eq!(terminal.ends_untaken().0.code(), Some(130));
 }
+
+#[test]
+fn a_trace_is_stepped_through_with_keys() {
+    let _quiet = crate::QUIET.read().unwrap_or_else(PoisonError::into_inner);
+    let scratch = Scratch::new();
+    let model = apr_tests::root().join("tests/model/weights");
+    let model = model.to_str().unwrap();
+    let args = ["trace", model, "--raw", "Woe unto", "--no-gpu", "--interactive"];
+    let mut terminal = Terminal::run(scratch.path(), &args, (24, 110));
+    terminal.shows(&["5 tokens, operation 1 of 49", "hidden (embed)", "5x256", "rms by token", "[q]uit"]);
+    terminal.press("\x1b[C");
+    terminal.shows(&["operation 2 of 49", "layer.0.attention.norm (norm)"]);
+    // To the next layer, and back to the first of this one and of the one before.
+    terminal.press("\x1b[B");
+    terminal.shows(&["operation 13 of 49", "layer.1.attention.norm (norm)"]);
+    terminal.press("\x1b[A");
+    terminal.shows(&["operation 2 of 49"]);
+    terminal.press("\r");
+    terminal.shows(&["position", "<|begin_of_text|>"]);
+    terminal.press("q");
+    let (status, _) = terminal.ends();
+    assert!(status.success());
+    let args = ["trace", model, "--ids", "1,5", "--no-gpu", "--interactive", "--json"];
+    let (status, said) = Terminal::run(scratch.path(), &args, (24, 80)).ends_untaken();
+    assert_eq!(status.code(), Some(2), "{said}");
+}

@@ -120,6 +120,10 @@ fn outputs(case: &Case, decoder: &Decoder, tensors: &Tensors, taps: bool) -> Vec
         false => Output::Logits,
     };
     let built = tensors.built(decoder, output, case.ids.len() as u32, taps).unwrap();
+    // Every result of every operation has the name that some purpose gave it.
+    assert_eq!(built.names.len(), built.program.operations.len());
+    let nameless: Vec<_> = built.names.iter().flatten().filter(|name| name.contains("value ")).collect();
+    assert!(nameless.is_empty(), "{}: {nameless:?}", case.model);
     run(&built.program, &tensors.matrices(&built), &case.ids, &case.positions, built.output)
 }
 

@@ -105,7 +105,7 @@ impl Input {
             1 => String::new(),
             _ => format!(" of expert {}", at / columns.max(1)),
         };
-        let message = format!("what column {}{of} is multiplied with is not finite", at % columns.max(1));
+        let message = format!("the sum of squares of column {}{of} is not finite", at % columns.max(1));
         Err(Error::failed(message).tensor(self.names[0].as_str()))
     }
 

@@ -31,7 +31,8 @@ pub fn merge_files(args: &Args, context: &Context) -> Result<Collected> {
     let mut file = SumsSoFar::new(args, &host, None, &[], context)?;
     file.add_files(&args.in_file, WINDOW)?;
     let dialect = file.before.dialect.clone();
-    let sums = file.write(&dialect, Vec::new(), &[], WINDOW)?;
+    let chunk_size = file.before.chunk_size;
+    let sums = file.write(&dialect, Vec::new(), &[], chunk_size)?;
     Ok(Collected::new(&file, &sums, None, Vec::new()))
 }
 
@@ -115,7 +116,8 @@ impl Collection<'_> {
             self.host.progress.stage(Some(&format!("window {} of {}", number + 1, wanted.end)));
             let added = collector.window(&mut loaded.runner, &ids);
             self.host.progress.stage(None);
-            added.map_err(|error| self.resumable(explained(error, self.model), file))?;
+            let model = self.model.display().to_string();
+            added.map_err(|error| self.resumable(explained(error, self.model).in_file(model), file))?;
             last = text;
             let so_far = number + 1 - wanted.start;
             if self.args.save_every > 0 && so_far % self.args.save_every == 0 && number + 1 < wanted.end {

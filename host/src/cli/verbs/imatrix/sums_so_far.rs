@@ -46,14 +46,18 @@ impl<'a> SumsSoFar<'a> {
         Ok(SumsSoFar { host, path, form: args.output_format.as_deref(), force, before, bytes: None })
     }
 
-    /// Adds earlier files to what the file begins with.
+    /// Adds earlier files to what the file begins with. One that does not say how long its chunks are has those of the file
+    /// before, or `chunk_size`.
     ///
     /// # Errors
     /// As [`read_sums`] and [`merge`]; InvalidArgument for names of another dialect.
     pub fn add_files(&mut self, paths: &[PathBuf], chunk_size: u32) -> Result<()> {
         for path in paths {
             let mut sums = read_sums(self.host, path)?;
-            rescale(&mut sums, chunk_size);
+            if self.before.chunk_size == 0 {
+                self.before.chunk_size = if sums.chunk_size > 0 { sums.chunk_size } else { chunk_size };
+            }
+            rescale(&mut sums, self.before.chunk_size);
             let named = |error: Error| error.in_file(path.display().to_string());
             if !self.before.dialect.is_empty() && self.before.dialect != sums.dialect {
                 let message =

@@ -8,7 +8,7 @@ use apr_host::host::Host;
 use apr_host::running::Loaded;
 use apr_inference::perplexity::base::{Base, Header};
 use apr_inference::perplexity::{Divergence, Judge, Likelihood, Recorder, Spike, Windows, score, scored};
-use apr_sdk::{Error, Result};
+use apr_sdk::{Error, ErrorKind, Result};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -149,11 +149,12 @@ impl Measurement<'_> {
         let scored = score(&mut loaded.runner, self.host.crew.as_ref(), ids, judge);
         self.host.progress.stage(None);
         scored.map_err(|error| {
-            let message = match error.kind() {
-                apr_sdk::ErrorKind::Failed => format!("window {}: {}", number + 1, error.message()),
-                _ => error.message().to_owned(),
-            };
-            explained(error.with_message(message), self.model)
+            // Any other error is no fault of what was computed, and may be one of the base file.
+            if error.kind() != ErrorKind::Failed {
+                return error;
+            }
+            let message = format!("window {}: {}", number + 1, error.message());
+            explained(error.with_message(message), self.model).in_file(self.model.display().to_string())
         })
     }
 

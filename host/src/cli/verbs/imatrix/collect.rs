@@ -65,6 +65,7 @@ pub fn run(args: &Args, model: &Path, texts: Vec<PathBuf>, context: &Context) ->
     }
     let first = first_token(&tokens)?;
     let dialect = decoder_rows(&host, &opened.model, options.arch.as_deref())?;
+    file.check_form(&dialect)?;
     let mut loaded = load(&host, &opened, &options)?;
     drop(stage);
     warnings.append(&mut loaded.facts.warnings);

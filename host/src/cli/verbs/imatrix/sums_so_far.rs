@@ -94,6 +94,22 @@ impl<'a> SumsSoFar<'a> {
         usize::try_from(self.before.chunks).map_err(|_| Error::limit("too many windows"))
     }
 
+    /// Refuses a form or names that no plugin writes, before anything is computed.
+    ///
+    /// # Errors
+    /// As [`sums_file`].
+    pub fn check_form(&self, dialect: &str) -> Result<()> {
+        let mut smallest = ImportanceSums::default();
+        dialect.clone_into(&mut smallest.dialect);
+        smallest.chunk_size = 1;
+        smallest.tensors = vec![TensorSums { name: "weight".to_owned(), sums: vec![1.0], counts: vec![1] }];
+        sums_file(self.host, &smallest, &self.name(), self.form).map(|_| ())
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Writes the file with these sums added to what it begins with.
     ///
     /// # Errors
@@ -115,8 +131,7 @@ impl<'a> SumsSoFar<'a> {
         // As llama-imatrix counts.
         let most = sums.tensors.iter().flat_map(|tensor| &tensor.counts).max().copied().unwrap_or(0);
         sums.chunks = u32::try_from(most / u64::from(chunk_size.max(1))).unwrap_or(u32::MAX);
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let bytes = sums_file(self.host, &sums, &name, self.form)?;
+        let bytes = sums_file(self.host, &sums, &self.name(), self.form)?;
         OutputFile::new(&self.path, "importance matrix", self.force).write(&bytes)?;
         self.bytes = Some(bytes.len());
         // From here on the file is our own.

@@ -54,23 +54,19 @@ fn to_tensor(bytes: &[u8]) -> Result<TensorSums> {
         match name {
             "name" => tensor.name = text(value)?.to_owned(),
             "sums" => {
-                let (sums, rest) = value.as_chunks::<4>();
-                tensor.sums = sums.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-                refuse(rest)?;
+                for bytes in value.chunks(4) {
+                    tensor.sums.push(f32::from_le_bytes(bytes.try_into().map_err(|_| broken())?));
+                }
             }
             "counts" => {
-                let (counts, rest) = value.as_chunks::<8>();
-                tensor.counts = counts.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-                refuse(rest)?;
+                for bytes in value.chunks(8) {
+                    tensor.counts.push(number(bytes)?);
+                }
             }
             _ => {}
         }
     }
     Ok(tensor)
-}
-
-fn refuse(rest: &[u8]) -> Result<()> {
-    if rest.is_empty() { Ok(()) } else { Err(broken()) }
 }
 
 fn broken() -> Error {

@@ -121,7 +121,7 @@ impl Collection<'_> {
             added.map_err(|error| self.resumable(explained(error, self.model).in_file(model), file))?;
             last = text;
             let so_far = number + 1 - wanted.start;
-            if self.args.save_every > 0 && so_far % self.args.save_every == 0 && number + 1 < wanted.end {
+            if so_far.is_multiple_of(self.args.save_every) && number + 1 < wanted.end {
                 self.write(&collector, last, file)?;
             }
         }

@@ -77,6 +77,30 @@ impl Hint {
     }
 }
 
+/// The hint for a tensor with a role whose shape is not the one that the configuration implies.
+pub fn of_shape(role: Option<&str>, found: &[u64], expected: &[u64]) -> Hint {
+    let is_head =
+        role.is_some_and(|role| ["attention.query", "attention.key", "attention.value"].contains(&role));
+    if expected.len() < 2 || is_reversed(found, expected) {
+        return SHAPE;
+    }
+    if is_head && found.first() != expected.first() {
+        return HEADS;
+    }
+    if found.last() != expected.last() { WIDTH } else { SHAPE }
+}
+
+/// The message for such a tensor.
+pub fn shape_mismatch(role: Option<&str>, found: &[u64], expected: &[u64]) -> String {
+    let turned = if is_reversed(found, expected) { ": it is probably transposed" } else { "" };
+    let message = format!("its shape is {found:?}, but the configuration implies {expected:?}{turned}");
+    of_shape(role, found, expected).told(&message)
+}
+
+fn is_reversed(found: &[u64], expected: &[u64]) -> bool {
+    found.len() > 1 && found != expected && found.iter().rev().eq(expected)
+}
+
 /// The hint that a message is; `None` if it is none.
 pub fn hint_of(message: &str) -> Option<Hint> {
     let (_, id) = message.strip_suffix(')')?.rsplit_once("(JID-")?;
@@ -92,6 +116,19 @@ mod tests {
     fn numbers_are_those_of_the_specification() {
         let numbers: Vec<u16> = ALL.iter().map(|hint| hint.number).collect();
         assert_eq!(numbers, (261..=280).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn shapes_are_told_apart() {
+        assert_eq!(of_shape(Some("attention.key"), &[8, 4], &[4, 4]), HEADS);
+        assert_eq!(of_shape(Some("attention.output"), &[8, 4], &[8, 6]), WIDTH);
+        assert_eq!(of_shape(Some("embedding"), &[8, 4], &[9, 4]), SHAPE);
+        assert_eq!(of_shape(None, &[8], &[4]), SHAPE);
+        let turned = shape_mismatch(None, &[8, 4], &[4, 8]);
+        assert_eq!(
+            turned,
+            "its shape is [8, 4], but the configuration implies [4, 8]: it is probably transposed (JID-273)"
+        );
     }
 
     #[test]

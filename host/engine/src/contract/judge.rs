@@ -5,6 +5,7 @@ use super::policy::Quality;
 use super::rules::{BYTES, Broken, DISTRIBUTION, FINITE, Kind, LOSS, RANGE, judge, kernel_bytes, shape_rule};
 use super::statistics::Statistics;
 use crate::architecture::{Expected, Figure, TensorSpec, TensorSpecs};
+use crate::hints::shape_mismatch;
 use apr_sdk::{Model, Tensor};
 
 /// Problems with a tensor's values. `is_cast` says that apr computed them, so that none may be infinite or
@@ -106,7 +107,7 @@ pub fn judge_layout(
     for (number, tensor) in model.tensors.iter().enumerate() {
         let spec = specs.of(number);
         if let Some(want) = spec.shape.as_ref().filter(|want| **want != tensor.shape) {
-            let what = format!("its shape is {:?}, but the configuration implies {want:?}", tensor.shape);
+            let what = shape_mismatch(spec.role.as_deref(), &tensor.shape, want);
             let code = shape_rule(spec.role.as_deref(), want.len());
             findings.push(Finding::new(
                 &tensor.name,

@@ -49,25 +49,6 @@ pub(super) fn part_of(slice: Slice, first: u32, width: u32) -> Slice {
     Slice { value: slice.value, first: slice.first + first, width }
 }
 
-/// The message for a tensor whose shape is not the one that the configuration implies.
-fn mismatch(role: &str, found: &[u64], expected: &[u32]) -> String {
-    let message = format!("its shape is {found:?}, but the model's configuration implies {expected:?}");
-    let is_reversed =
-        found.len() > 1 && found.iter().rev().copied().eq(expected.iter().copied().map(u64::from));
-    if is_reversed {
-        return hints::SHAPE.told(&format!("{message}: it is probably transposed"));
-    }
-    let is_head = ["attention.query", "attention.key", "attention.value"].contains(&role);
-    let rows_differ = found.first().copied() != expected.first().copied().map(u64::from);
-    let columns_differ = found.last().copied() != expected.last().copied().map(u64::from);
-    let hint = match expected.len() > 1 {
-        true if is_head && rows_differ => hints::HEADS,
-        true if columns_differ => hints::WIDTH,
-        _ => hints::SHAPE,
-    };
-    hint.told(&message)
-}
-
 impl<'a> Builder<'a> {
     pub(super) fn new(request: Request<'a>) -> Builder<'a> {
         Builder {
@@ -184,7 +165,9 @@ impl<'a> Builder<'a> {
         let wanted_ones = shape.iter().take_while(|size| **size == 1).count().min(shape.len().max(1) - 1);
         if !tensor.shape[ones..].iter().copied().eq(shape[wanted_ones..].iter().map(|size| u64::from(*size)))
         {
-            return Err(Error::malformed(mismatch(role, &tensor.shape, shape)).tensor(name));
+            let expected: Vec<u64> = shape.iter().copied().map(u64::from).collect();
+            let message = hints::shape_mismatch(Some(role), &tensor.shape, &expected);
+            return Err(Error::malformed(message).tensor(name));
         }
         self.weight(name).map(Some)
     }

@@ -11,6 +11,7 @@ use crate::architecture::translate::counts::count_of;
 use crate::architecture::translate::passage::{Made, Passage, Translated, is_kept, whole};
 use crate::architecture::translate::places::Group;
 use crate::architecture::translate::removal::incomplete;
+use crate::hints::shape_mismatch;
 use crate::values::rule_codes::shape_rule;
 use apr_sdk::{DType, Error, Packing, Result, Tensor};
 use std::collections::HashSet;
@@ -274,7 +275,7 @@ impl GroupWork<'_> {
         if want == tensor.shape || !is_own && are_same_rows(&want, &tensor.shape) {
             return Ok(want);
         }
-        let message = format!("its shape is {:?}, but the configuration implies {want:?}", tensor.shape);
+        let message = shape_mismatch(self.rule.role.as_deref(), &tensor.shape, &want);
         Err(Error::malformed(message)
             .tensor(&tensor.name)
             .code(shape_rule(self.rule.role.as_deref(), tensor.shape.len())))

@@ -2,6 +2,7 @@
 
 use crate::cli::output::verb_report::{Report, with_schema};
 use crate::cli::verbs::kernels::rows::aligned;
+use apr_engine::wording::n_of;
 use apr_host::running::Facts;
 use apr_inference::stages::{Stage, Verdict, counts};
 use apr_sdk::{Error, Result, escape};
@@ -145,11 +146,11 @@ impl fmt::Display for Checked {
         let kind = if self.text { "a text" } else { "a pseudo-random sequence" };
         writeln!(
             f,
-            "{} {} on {}, {} tokens of {kind}\n",
+            "{} {} on {}, {} of {kind}\n",
             escape(&self.architecture, 40),
             self.dtype,
             escape(&self.backend, 40),
-            self.tokens
+            n_of(self.tokens, "token")
         )?;
         let head = ["#", "stage", "what happens", "verdict", "figure", "value", "where"];
         let mut lines = vec![head.map(str::to_owned)];

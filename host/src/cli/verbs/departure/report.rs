@@ -310,14 +310,14 @@ impl fmt::Display for Compared {
         let kind = if self.text { "a text" } else { "a pseudo-random sequence" };
         writeln!(
             f,
-            "{} ({} {}) against {} ({} {}), {} tokens of {kind}\n",
+            "{} ({} {}) against {} ({} {}), {} of {kind}\n",
             escape(&self.suspect.path, 200),
             escape(&self.suspect.architecture, 40),
             self.suspect.dtype,
             escape(&self.reference.path, 200),
             escape(&self.reference.architecture, 40),
             self.reference.dtype,
-            self.tokens
+            n_of(self.tokens, "token")
         )?;
         if let Some(words) = &self.prompt {
             writeln!(f, "prompt: {words}; both were given the reference's tokens\n")?;

@@ -50,26 +50,16 @@ fn finite(x: f32) -> f32 {
     if x.abs() < f32::INFINITY { x } else { 0.0 }
 }
 
-/// Takes the least and the greatest of some elements into lanes, those that are not finite left out.
-#[inline(always)]
-fn widen(lows: &mut [f32; LANES], highs: &mut [f32; LANES], x: &[f32]) {
-    for ((low, high), x) in lows.iter_mut().zip(highs).zip(x) {
-        let is_finite = x.abs() < f32::INFINITY;
-        let under = if is_finite { *x } else { f32::INFINITY };
-        let over = if is_finite { *x } else { f32::NEG_INFINITY };
-        *low = if under < *low { under } else { *low };
-        *high = if over > *high { over } else { *high };
-    }
-}
+/// Rows of lanes that are added up in single precision before their sum goes on in double: 256 elements, few enough that what is
+/// lost is far below the last place of the result.
+const BLOCK: usize = 16;
 
-/// Adds elements and their squares to lanes, those that are not finite as 0.
+/// The elements behind the last whole lanes, filled up with what a function ignores.
 #[inline(always)]
-fn add(sums: &mut [f64; LANES], squares: &mut [f64; LANES], x: &[f32]) {
-    for ((sum, square), x) in sums.iter_mut().zip(squares).zip(x) {
-        let x = f64::from(finite(*x));
-        *sum += x;
-        *square += x * x;
-    }
+fn filled(rest: &[f32], with: f32) -> [f32; LANES] {
+    let mut lanes = [with; LANES];
+    lanes[..rest.len()].copy_from_slice(rest);
+    lanes
 }
 
 versions! {
@@ -77,12 +67,16 @@ versions! {
     extremes(x: &[f32]) -> [f32; 2] {
         let mut lows = [f32::INFINITY; LANES];
         let mut highs = [f32::NEG_INFINITY; LANES];
-        let chunks = x.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            widen(&mut lows, &mut highs, chunk);
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        for chunk in chunks.iter().chain([&filled(rest, f32::NAN)]) {
+            for lane in 0..LANES {
+                let is_finite = chunk[lane].abs() < f32::INFINITY;
+                let under = if is_finite { chunk[lane] } else { f32::INFINITY };
+                let over = if is_finite { chunk[lane] } else { f32::NEG_INFINITY };
+                lows[lane] = if under < lows[lane] { under } else { lows[lane] };
+                highs[lane] = if over > highs[lane] { over } else { highs[lane] };
+            }
         }
-        widen(&mut lows, &mut highs, rest);
         let least = lows.iter().fold(f32::INFINITY, |least, x| if *x < least { *x } else { least });
         let greatest = highs.iter().fold(f32::NEG_INFINITY, |most, x| if *x > most { *x } else { most });
         [least, greatest]
@@ -90,26 +84,37 @@ versions! {
 
     /// The sum of the finite elements, and the sum of their squares.
     sums(x: &[f32]) -> [f64; 2] {
-        let mut sums = [0f64; LANES];
-        let mut squares = [0f64; LANES];
-        let chunks = x.chunks_exact(LANES);
-        let rest = chunks.remainder();
-        for chunk in chunks {
-            add(&mut sums, &mut squares, chunk);
+        let mut sum = 0f64;
+        let mut square = 0f64;
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        for block in chunks.chunks(BLOCK).chain([&[filled(rest, 0.0)][..]]) {
+            let mut sums = [0f32; LANES];
+            let mut squares = [0f32; LANES];
+            for chunk in block {
+                for lane in 0..LANES {
+                    let x = finite(chunk[lane]);
+                    sums[lane] += x;
+                    squares[lane] += x * x;
+                }
+            }
+            sum += f64::from(total(sums));
+            square += f64::from(total(squares));
         }
-        add(&mut sums, &mut squares, rest);
-        [total(sums), total(squares)]
+        [sum, square]
     }
 
     /// The number of zeros, and the number of finite elements.
     counts(x: &[f32]) -> [u32; 2] {
-        let mut zeros = 0u32;
-        let mut finite = 0u32;
-        for x in x {
-            zeros += u32::from(*x == 0.0);
-            finite += u32::from(x.abs() < f32::INFINITY);
+        let mut zeros = [0u32; LANES];
+        let mut finite = [0u32; LANES];
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        for chunk in chunks.iter().chain([&filled(rest, f32::NAN)]) {
+            for lane in 0..LANES {
+                zeros[lane] += u32::from(chunk[lane] == 0.0);
+                finite[lane] += u32::from(chunk[lane].abs() < f32::INFINITY);
+            }
         }
-        [zeros, finite]
+        [total(zeros), total(finite)]
     }
 }
 

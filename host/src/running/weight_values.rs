@@ -1,7 +1,7 @@
 //! The values of a loaded model's weights, read from its files again.
 
-use super::load::Translated;
 use super::rows::{TensorRows, matrix};
+use super::translated::Translated;
 use apr_inference::tapped::Values;
 use apr_sdk::{DType, Error, MatrixSpec, Result, Rows};
 

@@ -1,6 +1,6 @@
 //! Differences between two rotations, in words.
 
-use super::parameters::short;
+use super::digits::short;
 
 /// Relative error up to which angles are the same.
 const NEAR: f64 = 1e-4;

@@ -1,6 +1,7 @@
 //! The mistake that explains a departure: of a parameter, of a weight, or of what a weight is.
 
-use super::matrices::{Resemblance, Weights, distance, resemblance, size};
+use super::distance::{distance, size};
+use super::matrices::{Resemblance, Weights, resemblance};
 use super::parameters::Difference;
 use super::rows::Errors;
 use super::{Both, Departure, Flow};

@@ -1,5 +1,6 @@
 //! Resemblances between a weight and the reference's: each undoes one mistake, and is kept if that makes both equal.
 
+use super::distance::{distance, size};
 use super::order::{self, Order};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
 
@@ -31,22 +32,6 @@ pub(super) struct Resemblance {
 const EXPLAINED: f64 = 0.05;
 /// Elements that differ in damaged weights, of a million.
 const FEW: f64 = 1e-3;
-
-/// Euclidean distance of two lists of elements. Elements that are both NaN are equal.
-pub(super) fn distance(suspect: &[f32], reference: &[f32]) -> f64 {
-    let mut square = 0.0f64;
-    for (a, b) in suspect.iter().zip(reference) {
-        if a != b && !(a.is_nan() && b.is_nan()) {
-            square += (f64::from(*a) - f64::from(*b)).powi(2);
-        }
-    }
-    if square.is_nan() { f64::INFINITY } else { square.sqrt() }
-}
-
-/// Euclidean length of a list of elements.
-pub(super) fn size(elements: &[f32]) -> f64 {
-    elements.iter().map(|element| f64::from(*element).powi(2)).sum::<f64>().sqrt()
-}
 
 impl Weights<'_> {
     /// Share of the difference that a distance from the suspect leaves. Against elements that are all tiny, even nothing at all

@@ -7,6 +7,8 @@
 
 mod alignment;
 mod angles;
+mod digits;
+mod distance;
 mod explanation;
 mod local;
 mod matrices;

@@ -1,6 +1,6 @@
 //! Rows in another order.
 
-use super::matrices::distance;
+use super::distance::distance;
 
 /// Rows of a matrix as those of another in another order.
 #[derive(Clone, Debug, PartialEq)]

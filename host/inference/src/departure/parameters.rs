@@ -2,6 +2,7 @@
 //! suspect's value: if that gives what the suspect gives, the parameter explains the difference.
 
 use super::angles;
+use super::digits::short;
 use apr_sdk::{Activation, Attention, Operation, Rope, WeightPart};
 
 /// A parameter with two values.
@@ -46,13 +47,6 @@ impl Differences<'_> {
             self.push(format!("{what} is {}, not {}{ratio}", short(suspect), short(reference)), change);
         }
     }
-}
-
-/// A number in five digits at most.
-pub(super) fn short(value: f32) -> String {
-    let rounded = format!("{value:.4e}");
-    let plain = rounded.parse::<f64>().map_or_else(|_| rounded.clone(), |value| format!("{value}"));
-    if plain.len() <= 9 { plain } else { rounded }
 }
 
 /// Parameters in which two operations of one kind differ.

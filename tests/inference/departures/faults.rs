@@ -146,7 +146,7 @@ fn of_weights(base: &Base) -> Vec<Fault> {
                 }
             });
         }),
-        fault("output scaled by 1.1", &["blk.0.attn_output"], &["1.10000 times"], |f| {
+        fault("output scaled by 1.1", &["blk.0.attn_output"], &["is 1.1 times"], |f| {
             f.map("layers.0.self_attn.o_proj.weight", |x| x * 1.1);
         }),
         fault("opposite sign", &["blk.1.ffn_down"], &["opposite sign"], |f| {

@@ -2,6 +2,7 @@
 
 use super::distance::{distance, size};
 use super::matrices::{Resemblance, Weights, resemblance};
+use super::order::Order;
 use super::parameters::Difference;
 use super::rows::Errors;
 use super::{Both, Departure, Flow};
@@ -36,6 +37,9 @@ pub(super) fn explain(
     }
     if departure.explained > 0.9 {
         return Ok(departure);
+    }
+    if let Some(words) = heads(both) {
+        return Ok(Departure { step, tensor: None, words: Some(words), explained: 1.0 });
     }
     if let Some((tensor, words)) = head(both) {
         return Ok(Departure { step, tensor: Some(tensor), words: Some(words), explained: 1.0 });
@@ -73,12 +77,49 @@ fn weights(both: &Both<'_, '_>, part: usize) -> Result<Option<(String, Option<St
             head_rows: head_rows(both, part),
             head_columns: head_columns(both),
         };
-        let found = another_tensor(both, &matrices, own, other)?.or_else(|| resemblance(&looked));
+        let broken = |elements: &[f32]| elements.iter().filter(|element| !element.is_finite()).count();
+        // What is broken in the reference alone is the reference's fault.
+        let of_reference = broken(&matrices.reference) > broken(&matrices.suspect);
+        let found = match of_reference {
+            true => None,
+            false => another_tensor(both, &matrices, own, other)?.or_else(|| resemblance(&looked)),
+        };
+        let turned = Weights {
+            suspect: &matrices.reference,
+            reference: &matrices.suspect,
+            columns: matrices.columns,
+            ..looked
+        };
+        let (whose, found) = match found {
+            Some(found) => ("", Some(found)),
+            None => ("the reference's ", resemblance(&turned)),
+        };
         let Some(Resemblance { words, left }) = found else { return Ok(Some((tensor, None, 0.0))) };
-        let words = format!("`{tensor}` {words}");
+        let words = format!("{whose}`{tensor}` {words}");
         return Ok(Some((tensor, Some(words), (1.0 - left).clamp(0.0, 1.0))));
     }
     Ok(None)
+}
+
+/// The numbers of heads of queries and keys, if they differ where queries are made.
+fn heads(both: &Both<'_, '_>) -> Option<String> {
+    let own = heads_behind(both.suspect, both.operation)?;
+    let other = heads_behind(both.reference, both.other)?;
+    if own == other {
+        return None;
+    }
+    Some(format!("attention has {} heads over {} key heads, not {} over {}", own.0, own.1, other.0, other.1))
+}
+
+/// Number of heads and of key heads of the attention whose queries an operation makes.
+fn heads_behind(model: &Tapped<'_>, operation: &Operation) -> Option<(u32, u32)> {
+    let name = model.name(operation.writes().first()?.value);
+    let layer = name.strip_suffix("attention.qkv")?;
+    model.built.program.operations.iter().find_map(|operation| {
+        let Operation::Attention(attention) = operation else { return None };
+        let is_of_layer = model.name(attention.out.value) == format!("{layer}attention.heads");
+        is_of_layer.then(|| (attention.heads, super::heads_of(model, attention.state)))
+    })
 }
 
 /// The head and its words, where one model has a tensor of its own for it and the other takes its embedding.
@@ -189,16 +230,19 @@ fn another_tensor(
         if name == this || (spec.rows(), spec.columns()) != (wanted.rows(), wanted.columns()) {
             continue;
         }
-        // One row tells most apart.
-        if distance(first, &reference.values.rows(name, 0, 1)?) > 0.1 * size(first) {
-            continue;
-        }
         let rows = reference.values.rows(name, 0, matrices.rows)?;
-        let left = distance(&matrices.suspect, &rows) / size(&matrices.suspect);
+        // Rows of queries and keys may have been put into another order for another tensor's place.
+        let ordered = Order::find(&matrices.suspect, &rows, matrices.columns);
+        let straight = distance(&matrices.suspect, &rows);
+        let left = ordered.as_ref().map_or(straight, |order| order.distance.min(straight));
+        let left = left / size(&matrices.suspect);
         if left > 0.05 {
             continue;
         }
         let mut words = format!("is the reference's `{name}`");
+        if straight > 0.05 * size(&matrices.suspect) {
+            words.push_str(" with its rows in another order");
+        }
         // Where the other one is this one, both are exchanged.
         let own_name = both.suspect.tensor(own).unwrap_or_default();
         if let Ok(spec) = both.suspect.values.matrix(name) {

@@ -1,5 +1,6 @@
 //! Resemblances between a weight and the reference's: each undoes one mistake, and is kept if that makes both equal.
 
+use super::digits::short;
 use super::distance::{distance, size};
 use super::order::{self, Order};
 use apr_sdk::half::{from_bf16, from_f16, to_bf16, to_f16};
@@ -53,6 +54,8 @@ pub(super) fn resemblance(weights: &Weights<'_>) -> Option<Resemblance> {
     for hypothesis in [
         broken,
         zero,
+        constant,
+        zeroed,
         damaged,
         offset,
         scaled,
@@ -90,6 +93,28 @@ fn zero(weights: &Weights<'_>) -> Hypothesis {
     weights.suspect.iter().all(|element| *element == 0.0).then(|| ("has only zeros".to_owned(), 0.0))
 }
 
+fn constant(weights: &Weights<'_>) -> Hypothesis {
+    let first = *weights.suspect.first()?;
+    let is_constant = weights.suspect.len() > 1 && weights.suspect.iter().all(|element| *element == first);
+    is_constant.then(|| (format!("has the same value everywhere, {}", short(first)), 0.0))
+}
+
+/// Some elements are zero, and all others as they were.
+fn zeroed(weights: &Weights<'_>) -> Hypothesis {
+    let pairs = || weights.suspect.iter().zip(weights.reference);
+    let count = pairs().filter(|(a, b)| **a == 0.0 && **b != 0.0).count();
+    if count < 2 {
+        return None;
+    }
+    let left: f64 =
+        pairs().filter(|(a, _)| **a != 0.0).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
+    let all = weights.suspect.len();
+    let at = pairs().position(|(a, b)| *a == 0.0 && *b != 0.0)?;
+    let (row, column) = (at / weights.columns.max(1), at % weights.columns.max(1));
+    let words = format!("has {count} of {all} elements set to zero, the first in row {row}, column {column}");
+    Some((words, weights.share(left.sqrt())))
+}
+
 fn damaged(weights: &Weights<'_>) -> Hypothesis {
     let pairs = || weights.suspect.iter().zip(weights.reference).enumerate();
     let differs = |(_, (a, b)): &(usize, (&f32, &f32))| a != b && !(a.is_nan() && b.is_nan());
@@ -115,7 +140,9 @@ fn offset(weights: &Weights<'_>) -> Hypothesis {
     } else if (mean - 1.0).abs() < 1e-2 {
         "has 1 added to every element once too often".to_owned()
     } else {
-        format!("has {mean:.4} added to every element")
+        #[allow(clippy::cast_possible_truncation, reason = "a number for people")]
+        let mean = mean as f32;
+        format!("has {} added to every element", short(mean))
     };
     Some((words, weights.share(square.sqrt())))
 }
@@ -135,7 +162,9 @@ fn scaled(weights: &Weights<'_>) -> Hypothesis {
     let words = if (factor + 1.0).abs() < 1e-3 {
         "has the opposite sign".to_owned()
     } else {
-        format!("is {factor:.5} times the reference's")
+        #[allow(clippy::cast_possible_truncation, reason = "a number for people")]
+        let factor = factor as f32;
+        format!("is {} times the reference's", short(factor))
     };
     Some((words, weights.share(left.sqrt())))
 }
@@ -293,7 +322,7 @@ mod tests {
         let b = reference();
         let mapped =
             |change: &dyn Fn(f32) -> f32| b.iter().map(|element| change(*element)).collect::<Vec<f32>>();
-        assert!(words_of(&mapped(&|x| x * 1.25)).contains("1.25000 times"));
+        assert!(words_of(&mapped(&|x| x * 1.25)).contains("is 1.25 times"));
         assert!(words_of(&mapped(&|x| -x)).contains("opposite sign"));
         assert!(words_of(&mapped(&|x| x - 1.0)).contains("lacks the 1"));
         assert!(words_of(&mapped(&|x| x + 1.0)).contains("once too often"));
@@ -302,6 +331,10 @@ mod tests {
         assert!(words_of(&mapped(&|x| from_bf16(to_f16(x)))).contains("F16 read as BF16"));
         assert!(words_of(&mapped(&|x| f32::from_bits(x.to_bits().swap_bytes()))).contains("other order"));
         assert!(words_of(&mapped(&|x| (x * 64.0).round() / 64.0)).contains("is rounded"));
+        assert!(words_of(&mapped(&|_| 0.5)).contains("the same value everywhere, 0.5"));
+        let mut zeroed = b.clone();
+        zeroed.chunks_exact_mut(COLUMNS).for_each(|row| row[..8].fill(0.0));
+        assert!(words_of(&zeroed).contains("128 of 1024 elements set to zero"));
         let mut broken = b.clone();
         broken[100] = f32::NAN;
         assert!(words_of(&broken).contains("NaN"));

@@ -87,11 +87,12 @@ pub fn compare_models<'a>(
     let logits = logits(&of_suspect, &of_reference, ids);
     let mut local = Local::new(reference, ids);
     let mut found = Found { steps: Vec::new(), first: None, unseen: Vec::new(), logits };
+    let layers = [layers(suspect), layers(reference)];
     for pair in align(suspect, reference) {
         stop()?;
         match pair {
-            Pair::Missing(number) => lone(&mut found, reference, number, false),
-            Pair::Extra(number) => lone(&mut found, suspect, number, true),
+            Pair::Missing(number) => lone(&mut found, reference, number, false, layers),
+            Pair::Extra(number) => lone(&mut found, suspect, number, true, layers),
             Pair::Both(of_suspect, of_reference) => {
                 let operation = &suspect.built.program.operations[of_suspect];
                 let other = &reference.built.program.operations[of_reference];
@@ -114,13 +115,27 @@ fn logits(suspect: &Rows, reference: &Rows, ids: &[u32]) -> Logits {
     figures
 }
 
-/// Adds an operation that only one of the models has.
-fn lone(found: &mut Found, model: &Tapped<'_>, number: usize, is_extra: bool) {
+/// The number in `layer.3.attention.query`.
+fn layer_of(name: &str) -> Option<usize> {
+    name.strip_prefix("layer.")?.split('.').next()?.parse().ok()
+}
+
+/// Number of layers of a model.
+fn layers(model: &Tapped<'_>) -> usize {
+    let numbers = model.built.taps.iter().filter_map(|(name, _)| layer_of(name));
+    numbers.max().map_or(0, |last| last + 1)
+}
+
+/// Adds an operation that only one of the models has; `layers` are how many the suspect and the reference have.
+fn lone(found: &mut Found, model: &Tapped<'_>, number: usize, is_extra: bool, layers: [usize; 2]) {
     let operation = &model.built.program.operations[number];
     let step = step_of(model, operation, None, true);
     if found.first.is_none() {
         let what = purpose(&step.result, &step.operation);
+        let [own, wanted] = layers;
+        let is_of_more = layer_of(&step.result).is_some_and(|layer| layer >= own.min(wanted));
         let words = match is_extra {
+            _ if is_of_more => format!("the model has {own} layers, not {wanted}"),
             true => format!("the reference has no {what}"),
             false => format!("{what} is missing"),
         };

@@ -5,18 +5,28 @@ use super::sites::{Sites, result_name};
 use super::{Finding, LEAST_TOKENS};
 use crate::check::reference::{dot, sees, softmax};
 use crate::tapped::{Rows, Tapped};
-use apr_sdk::{Append, Attention, Operation, Result, escape};
+use apr_sdk::{Append, Attention, Linear, Operation, Result, escape};
 
 /// Mean entropy in nats below which attention looks at one position only. Not the 0.1 of the specification (section 3.2): heads
 /// that rest on the first token take a sound layer below that (0.07 in a model that predicts its text well).
 const DEGENERATE: f64 = 0.01;
 
-pub(super) fn judge(model: &mut Tapped<'_>, _: &Sites, origins: &Origins) -> Result<Finding> {
+pub(super) fn judge(model: &mut Tapped<'_>, sites: &Sites, origins: &Origins) -> Result<Finding> {
     let built = model.built;
     let mut finding = Finding::default();
     let mut stored: Vec<&Append> = Vec::new();
-    for operation in &built.program.operations {
+    for (number, operation) in built.program.operations.iter().enumerate() {
         let attention = match operation {
+            Operation::Linear(linear) if sites.at(number).stage == 5 => {
+                if origins.are_finite(&[linear.x]) && is_without_effect(model, linear)? {
+                    let tensor = linear.parts.first().and_then(|part| model.tensor(part.weight));
+                    finding.faults.push(format!(
+                        "what `{}` makes is zero, although its input is not",
+                        escape(tensor.unwrap_or_else(|| result_name(built, operation)), 120)
+                    ));
+                }
+                continue;
+            }
             Operation::Append(append) => {
                 stored.push(append);
                 continue;
@@ -52,6 +62,17 @@ pub(super) fn judge(model: &mut Tapped<'_>, _: &Sites, origins: &Origins) -> Res
         finding.absent = Some("the model has no attention".to_owned());
     }
     Ok(finding)
+}
+
+/// True if a product adds nothing to its residual, and its input is not zero.
+fn is_without_effect(model: &mut Tapped<'_>, linear: &Linear) -> Result<bool> {
+    let Some(part) = linear.parts.first() else { return Ok(false) };
+    let out = model.read(&part.out)?;
+    let is_zero = match &linear.residual {
+        Some(residual) => out == model.read(residual)?,
+        None => out.elements.iter().all(|element| *element == 0.0),
+    };
+    Ok(is_zero && model.read(&linear.x)?.elements.iter().any(|element| *element != 0.0))
 }
 
 /// Mean entropy of attention in nats, over all heads of rows that see more than one position. A sink takes its share of the
@@ -94,7 +115,7 @@ fn mean_entropy(attention: &Attention, query: &Rows, key: &Rows, sinks: Option<&
         }
     }
     // A window of one position leaves nothing to choose from.
-    if rows > 0.0 { sum / rows } else { f64::INFINITY }
+    if rows > 0.0 { sum / rows } else { 0.0 }
 }
 
 fn wide(row: &[f32]) -> Vec<f64> {

@@ -84,7 +84,8 @@ enum Tokenizer {
 impl Tokenizer {
     /// Reads a model's tokenizer. Without one, a text cannot be run.
     fn of(host: &Host, opened: &OpenedModel, has_text: bool, context: &Context) -> Result<Tokenizer> {
-        let is_stated = opened.model.tokenizer.is_some();
+        // A tokenizer that is stated and cannot be read is no tokenizer that is missing.
+        let is_stated = !matches!(opened.tokenizer(host), Ok(None));
         match Given::of(host, opened).and_then(|given| tokens_of(given, host, opened, context)) {
             Ok(tokens) => Ok(Tokenizer::Works(tokens)),
             Err(error) if has_text => Err(error),

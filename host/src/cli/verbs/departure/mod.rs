@@ -11,11 +11,13 @@ use crate::cli::verbs::running::prompt::{ids_without_pattern, of_text};
 use apr_engine::crew::Crew;
 use apr_engine::open::OpenedModel;
 use apr_engine::progress::Stage;
+use apr_engine::wording::n_of;
 use apr_host::host::Host;
 use apr_host::running::{LoadOptions, Loaded, Wanted, WeightValues, load_with_values};
 use apr_inference::departure::compare_models;
+use apr_inference::stages::LEAST_TOKENS;
 use apr_inference::tapped::Tapped;
-use apr_sdk::{Error, Result};
+use apr_sdk::Result;
 pub use report::Compared;
 use report::{Prompt, Verdicts};
 use std::path::Path;
@@ -74,15 +76,12 @@ pub fn run(question: &Question<'_>, context: &Context) -> Result<Compared> {
     };
     let ids: Vec<u32> =
         ids.into_iter().take(most.min(first.runner.rows()).min(second.runner.rows())).collect();
-    if let Some(id) = ids.iter().find(|id| **id >= known) {
-        let message = format!(
-            "the text has the token {id}, but the models know {} and {} tokens",
-            first.facts.vocabulary, second.facts.vocabulary
-        );
-        return Err(Error::invalid_argument(message).in_file(question.suspect.display().to_string()).hint(
-            "specify another text, or compare the models' tokenizers with `apr tokenizer A --check B`",
-        ));
-    }
+    let is_known = ids.iter().all(|id| *id < known);
+    let ids = match is_known {
+        true => ids,
+        false => ids_without_pattern(u32::try_from(ids.len()).unwrap_or(u32::MAX), known),
+    };
+    let of_text = of_text && is_known;
     let stage = Stage::new(host.progress.as_ref(), "comparing operations");
     let facts = [first.facts.clone(), second.facts.clone()];
     let mut sides = [tapped(&mut first, &first_values), tapped(&mut second, &second_values)];
@@ -95,6 +94,18 @@ pub fn run(question: &Question<'_>, context: &Context) -> Result<Compared> {
         if !warnings.contains(warning) {
             warnings.push(warning.clone());
         }
+    }
+    if !is_known {
+        warnings.push(
+            "only one of the models knows all tokens of the text: both were given a pseudo-random sequence"
+                .to_owned(),
+        );
+    }
+    if ids.len() < LEAST_TOKENS {
+        warnings.push(format!(
+            "only {} ran: what depends on positions hardly shows with fewer than {LEAST_TOKENS}",
+            n_of(ids.len(), "token")
+        ));
     }
     if facts[0].vocabulary != facts[1].vocabulary {
         warnings.push(format!(

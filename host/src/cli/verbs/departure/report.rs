@@ -231,10 +231,18 @@ impl Report for Compared {
             return Err(Error::failed(message).hint(hint));
         }
         if let Some(first) = self.unseen.first() {
-            let message = format!("parameters differ that this text does not reach: {first}");
-            return Err(Error::failed(message).hint("specify a longer text with -f FILE and --tokens N"));
+            let message =
+                format!("parameters differ, although no result does by more than {}: {first}", self.bound);
+            return Err(Error::failed(message)
+                .hint("specify a longer text with -f FILE and --tokens N to see the effect"));
         }
-        if self.logits.divergence.is_nan() || self.logits.divergence > self.max_divergence {
+        if self.logits.divergence.is_nan() {
+            return Err(Error::failed(
+                "no operation departs, but both models compute NaN or infinite values",
+            )
+            .hint("run `apr check REFERENCE` to find the operation that makes them"));
+        }
+        if self.logits.divergence > self.max_divergence {
             let message = format!(
                 "the logits are more than {} nats apart, although no operation departs",
                 self.max_divergence
@@ -343,7 +351,7 @@ impl fmt::Display for Compared {
             }
         }
         for words in &self.unseen {
-            writeln!(f, "differs without effect on this text: {words}")?;
+            writeln!(f, "differs without an effect above {}: {words}", self.bound)?;
         }
         Ok(())
     }

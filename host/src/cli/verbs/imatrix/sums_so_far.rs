@@ -17,6 +17,8 @@ pub struct SumsSoFar<'a> {
     form: Option<&'a str>,
     /// True if a file that exists may be replaced.
     force: bool,
+    /// True if the file itself is continued.
+    resumes: bool,
     /// What the file begins with: files that are added, or the file itself.
     pub before: ImportanceSums,
     /// Bytes that were written last.
@@ -43,7 +45,15 @@ impl<'a> SumsSoFar<'a> {
         OutputFile::new(&path, "importance matrix", force).check(&inputs)?;
         let before =
             if args.resume && path.exists() { read_sums(host, &path)? } else { ImportanceSums::default() };
-        Ok(SumsSoFar { host, path, form: args.output_format.as_deref(), force, before, bytes: None })
+        Ok(SumsSoFar {
+            host,
+            path,
+            form: args.output_format.as_deref(),
+            force,
+            resumes: args.resume,
+            before,
+            bytes: None,
+        })
     }
 
     /// Adds earlier files to what the file begins with. One that does not say how long its chunks are has those of the file
@@ -122,6 +132,18 @@ impl<'a> SumsSoFar<'a> {
         chunk_size: u32,
     ) -> Result<ImportanceSums> {
         let mut sums = self.before.clone();
+        if self.resumes && !sums.tensors.is_empty() {
+            let has = |all: &[TensorSums], name: &str| all.iter().any(|tensor| tensor.name == name);
+            let missing = sums.tensors.iter().find(|tensor| !has(&tensors, &tensor.name));
+            let new = tensors.iter().find(|tensor| !has(&sums.tensors, &tensor.name));
+            if let Some(tensor) = missing.or(new) {
+                let message = "it was collected over another model: only one of both has this tensor";
+                return Err(Error::invalid_argument(message)
+                    .in_file(self.path.display().to_string())
+                    .tensor(&tensor.name)
+                    .hint("pass the model that the file was begun with, or --force instead of --resume"));
+            }
+        }
         merge(&mut sums.tensors, tensors).map_err(|error| error.in_file(self.path.display().to_string()))?;
         dialect.clone_into(&mut sums.dialect);
         for dataset in datasets {

@@ -24,7 +24,7 @@ pub fn write(f: &mut fmt::Formatter<'_>, trace: &Trace, found: &[Anomaly]) -> fm
             writeln!(f, "    at {}", places(trace, &anomaly.positions))?;
         }
     }
-    writeln!(f, "no anomalies in the other {}", show_number_of(results - odd.len(), "result"))
+    writeln!(f, "no anomalies arise in the other {}", show_number_of(results - odd.len(), "result"))
 }
 
 /// A fault in words, with what may have caused it.

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Checked> {
 /// The tokenizer of a model.
 enum Tokenizer {
     /// It is understood.
-    Works(Tokens),
+    Works(Box<Tokens>),
     /// The model states one that is not, for this reason.
     Broken(String),
     /// The model states none.
@@ -87,7 +87,7 @@ impl Tokenizer {
         // A tokenizer that is stated and cannot be read is no tokenizer that is missing.
         let is_stated = !matches!(opened.tokenizer(host), Ok(None));
         match Given::of(host, opened).and_then(|given| tokens_of(given, host, opened, context)) {
-            Ok(tokens) => Ok(Tokenizer::Works(tokens)),
+            Ok(tokens) => Ok(Tokenizer::Works(Box::new(tokens))),
             Err(error) if has_text => Err(error),
             Err(error) if is_stated => Ok(Tokenizer::Broken(error.message().to_owned())),
             Err(_) => Ok(Tokenizer::Absent),

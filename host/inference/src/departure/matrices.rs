@@ -51,7 +51,10 @@ impl Weights<'_> {
 /// The best resemblance; `None` if none explains most of the difference.
 pub(super) fn resemblance(weights: &Weights<'_>) -> Option<Resemblance> {
     let mut best: Option<Resemblance> = None;
+    // Bits that are read in another way may be NaN: that comes first.
     for hypothesis in [
+        read_as_other_floats,
+        byte_order,
         broken,
         zero,
         constant,
@@ -64,8 +67,6 @@ pub(super) fn resemblance(weights: &Weights<'_>) -> Option<Resemblance> {
         rows,
         columns,
         transposed,
-        read_as_other_floats,
-        byte_order,
     ] {
         let Some((words, left)) = hypothesis(weights) else { continue };
         if left <= EXPLAINED {

@@ -99,7 +99,7 @@ fn judge(base: &Base, fault: &Fault) -> Judged {
     }
 }
 
-/// Plants every fault; fails if too few are found where they are, or named.
+/// Plants every fault; fails unless each is found where it is, and named.
 fn judge_all(base: &Base) {
     let mut judged = Vec::new();
     for fault in faults::faults(base) {
@@ -120,8 +120,8 @@ fn judge_all(base: &Base) {
     );
     assert!(all >= 20, "{all}");
     assert!(clean.is_empty(), "called clean: {clean:?}");
-    assert!(misplaced.len() * 20 <= all, "in another place: {misplaced:?}");
-    assert!(unnamed.len() * 5 <= all, "not named: {unnamed:?}");
+    assert!(misplaced.is_empty(), "in another place: {misplaced:?}");
+    assert!(unnamed.is_empty(), "not named: {unnamed:?}");
 }
 
 #[test]

@@ -218,8 +218,8 @@ fn another_tensor(
     other: u32,
 ) -> Result<Option<Resemblance>> {
     let reference = &*both.reference;
-    let first = matrices.suspect.get(..matrices.columns).unwrap_or_default();
-    if size(first) == 0.0 || !size(first).is_finite() {
+    let whole = size(&matrices.suspect);
+    if whole == 0.0 || !whole.is_finite() {
         return Ok(None);
     }
     let Some(this) = reference.tensor(other) else { return Ok(None) };
@@ -235,12 +235,12 @@ fn another_tensor(
         let ordered = Order::find(&matrices.suspect, &rows, matrices.columns);
         let straight = distance(&matrices.suspect, &rows);
         let left = ordered.as_ref().map_or(straight, |order| order.distance.min(straight));
-        let left = left / size(&matrices.suspect);
+        let left = left / whole;
         if left > 0.05 {
             continue;
         }
         let mut words = format!("is the reference's `{name}`");
-        if straight > 0.05 * size(&matrices.suspect) {
+        if straight > 0.05 * whole {
             words.push_str(" with its rows in another order");
         }
         // Where the other one is this one, both are exchanged.

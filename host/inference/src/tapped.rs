@@ -2,7 +2,7 @@
 
 use crate::program::{Built, WeightOf};
 use crate::runner::Runner;
-use apr_sdk::{Device, Error, MatrixSpec, Result, RowsOf, Slice, Weight};
+use apr_sdk::{Device, Error, MatrixSpec, Result, Slice, Weight};
 
 /// The values of weights by the names of their tensors, decoded to F32.
 pub trait Values {
@@ -143,12 +143,5 @@ impl<'a> Tapped<'a> {
             Some(WeightOf::Literal { values, .. }) => Ok(values.clone()),
             None => Err(Error::plugin("a program names a weight that does not exist")),
         }
-    }
-
-    /// True if a value has a row for each row of the batch.
-    pub fn is_of_batch(&self, value: u32) -> bool {
-        let number = usize::try_from(value).ok();
-        let spec = number.and_then(|number| self.built.program.values.get(number));
-        spec.is_some_and(|spec| spec.rows == RowsOf::BATCH)
     }
 }

@@ -1,8 +1,8 @@
 //! The results of every operation, on two devices.
 
 use super::{Compared, Side};
-use crate::program::Built;
-use apr_sdk::{Error, Operation, Result, Slice};
+use crate::program::{Built, residual};
+use apr_sdk::{Error, Result, Slice};
 use std::collections::HashMap;
 
 /// An operation's error is explained by what it reads if it is at most so many times as large: a softmax or a norm of values
@@ -83,15 +83,6 @@ impl Operations {
             }
         }
         names.join(", ")
-    }
-}
-
-/// The slice that an operation adds its result to.
-fn residual(operation: &Operation) -> Option<Slice> {
-    match operation {
-        Operation::Linear(linear) => linear.residual,
-        Operation::Combine(combine) => combine.residual,
-        _ => None,
     }
 }
 

@@ -20,6 +20,7 @@ mod slices;
 pub use rows::Errors;
 
 use crate::compare::Logits;
+use crate::program::{layer_of, residual};
 use crate::tapped::{Rows, Tapped};
 use alignment::{Pair, align, result};
 use apr_sdk::{Append, Error, Operation, PagedState, Result, State};
@@ -113,11 +114,6 @@ fn logits(suspect: &Rows, reference: &Rows, ids: &[u32]) -> Logits {
         figures.add([&a[..width], &b[..width]], next);
     }
     figures
-}
-
-/// The number in `layer.3.attention.query`.
-fn layer_of(name: &str) -> Option<usize> {
-    name.strip_prefix("layer.")?.split('.').next()?.parse().ok()
 }
 
 /// Number of layers of a model.
@@ -286,7 +282,7 @@ impl Both<'_, '_> {
     /// The error of each result, relative to what the operation itself makes: what it adds to a residual may be small beside it.
     fn errors(&self, flow: &Flow, results: &[Rows]) -> Vec<Errors> {
         let reads = self.operation.reads();
-        let residual = slices::residual(self.operation);
+        let residual = residual(self.operation);
         let beside = residual.and_then(|slice| reads.iter().rposition(|read| *read == slice));
         let beside = beside.and_then(|at| flow.inputs.get(at));
         flow.outputs.iter().zip(results).map(|(a, b)| Errors::of(a, b, beside)).collect()

@@ -76,15 +76,6 @@ pub(super) fn moved(operation: &Operation, reads: &[Slice], writes: &[Slice]) ->
     operation
 }
 
-/// The slice that an operation adds its result to.
-pub(super) fn residual(operation: &Operation) -> Option<Slice> {
-    match operation {
-        Operation::Linear(linear) => linear.residual,
-        Operation::Combine(combine) => combine.residual,
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

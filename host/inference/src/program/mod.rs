@@ -18,7 +18,7 @@ pub mod traffic;
 pub use assembly::build;
 
 use apr_engine::architecture::Decoder;
-use apr_sdk::{DType, Pooling, Program, Result};
+use apr_sdk::{DType, Operation, Pooling, Program, Result, Slice};
 
 /// The shape and type of a tensor, known without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,4 +90,18 @@ pub enum WeightOf {
         /// Its elements.
         values: Vec<f32>,
     },
+}
+
+/// Number of the layer that a value's name states: 3 in `layer.3.attention.query`.
+pub(crate) fn layer_of(name: &str) -> Option<usize> {
+    name.strip_prefix("layer.")?.split('.').next()?.parse().ok()
+}
+
+/// The slice that an operation adds its result to.
+pub(crate) fn residual(operation: &Operation) -> Option<Slice> {
+    match operation {
+        Operation::Linear(linear) => linear.residual,
+        Operation::Combine(combine) => combine.residual,
+        _ => None,
+    }
 }

@@ -1,6 +1,6 @@
 //! The stage and the layer of each operation.
 
-use crate::program::Built;
+use crate::program::{Built, layer_of};
 use apr_sdk::{Operation, RowIndex};
 
 /// An operation's place in the model.
@@ -63,11 +63,6 @@ impl Sites {
 pub(super) fn result_name<'a>(built: &'a Built, operation: &Operation) -> &'a str {
     let Some(first) = operation.writes().first().map(|slice| slice.value) else { return "" };
     built.taps.iter().find(|(_, value)| *value == first).map_or("", |(name, _)| name)
-}
-
-/// The number in `layer.3.attention.query`.
-fn layer_of(name: &str) -> Option<usize> {
-    name.strip_prefix("layer.")?.split('.').next()?.parse().ok()
 }
 
 /// True for the last result of attention: the sum, or the norm that follows the sum.

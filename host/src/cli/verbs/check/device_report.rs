@@ -1,7 +1,7 @@
 //! The output of `apr check MODEL --against BACKEND`.
 
 use crate::cli::output::verb_report::{Report, with_schema};
-use crate::cli::verbs::kernels::rows::aligned;
+use crate::cli::verbs::kernels::rows::{aligned, few};
 use apr_host::running::Facts;
 use apr_inference::compare::{Form, Found};
 use apr_sdk::{Error, Result, escape};
@@ -162,11 +162,6 @@ impl Report for Checked {
         }
         Ok(())
     }
-}
-
-/// A figure in few digits.
-fn few(value: f64) -> String {
-    if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
 }
 
 /// A figure in many digits, if there is one.

@@ -1,7 +1,7 @@
 //! The output of a comparison of two models.
 
 use crate::cli::output::verb_report::{Report, with_schema};
-use crate::cli::verbs::kernels::rows::aligned;
+use crate::cli::verbs::kernels::rows::{aligned, few};
 use apr_engine::wording::n_of;
 use apr_host::running::Facts;
 use apr_inference::departure::{Departure, Errors, Found, Step};
@@ -253,11 +253,6 @@ impl Report for Compared {
         }
         Ok(())
     }
-}
-
-/// A figure in few digits.
-fn few(value: f64) -> String {
-    if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
 }
 
 impl Compared {

@@ -22,6 +22,11 @@ pub fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
     text
 }
 
+/// A figure in few digits.
+pub fn few(value: f64) -> String {
+    if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
+}
+
 fn is_number(cell: &str) -> bool {
     cell.chars().all(|c| c.is_ascii_digit() || ".-e×%".contains(c))
 }
